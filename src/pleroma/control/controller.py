@@ -75,6 +75,7 @@ class Controller:
         self.client_counters = ClientCounters(state.registrations, state.principals)
         self._logged = logged
         self._closing = False
+        self._is_deposed = False
         self._also_wait_for = also_wait_for
         self._rewiring = asyncio.Lock()
         self._families = state.router.families
@@ -176,6 +177,11 @@ class Controller:
         return self._installer.delays
 
     @property
+    def astray(self) -> asyncio.Event:
+        """Set when the state no longer follows the log, and never will."""
+        return self._logged.astray
+
+    @property
     def log_failure(self) -> LogError | None:
         """Why the last command could not be written, unless the log could be written since."""
         return self._logged.log_failure
@@ -246,7 +252,12 @@ class Controller:
         If it has registered something, `id` and `epoch` are those of the answer.
         """
         await self._logged.reached(position)
-        await self._installer.confirmed(self._relied_on(position, id, epoch), patience)
+        try:
+            await self._installer.confirmed(self._relied_on(position, id, epoch), patience)
+        except NotInstalled:
+            if self._is_deposed:
+                raise NotLeading("another process leads the control plane by now") from None
+            raise
 
     def _relied_on(self, position: Position, id: str | None, epoch: int | None) -> Awaited:
         """What the answer to the command at a position waits for.
@@ -256,6 +267,9 @@ class Controller:
         the rules of the first one. So it waits for all earlier changes that concern its cells, on the switches that lie
         between its host and those with whom it has events in common.
         """
+        if self._is_deposed:
+            reason = "the request is durable, but another process tells the switches by now"
+            raise NotInstalled(reason, field="position", value=position)
         if self.installed == self.position:
             return {}
         own = self._installer.following_from(position)
@@ -352,20 +366,28 @@ class Controller:
         """Save the state, so that the next restart has little to apply."""
         return await self._logged.save_snapshot()
 
+    async def depose(self) -> None:
+        """Tell switches nothing more: another process does. What was not confirmed is for that one to answer."""
+        self._is_deposed = True
+        await self._installer.close()
+
     async def close(self) -> None:
         """Answer whom it has taken a command from, save a snapshot, and close the log."""
         if self._closing:
             return
         self._closing = True
         await self.plan_changes.close()
-        await self._logged.close()
-        with suppress(PleromaError, TimeoutError):  # the log has it, and the next start installs it
-            await asyncio.wait_for(self.confirmed(), CLOSING_INSTALL_SECONDS)
-        await self._installer.close()
+        await self._logged.close(with_snapshot=not self._is_deposed)
+        if not self._is_deposed:
+            with suppress(PleromaError, TimeoutError):  # the log has it, and the next start installs it
+                await asyncio.wait_for(self.confirmed(), CLOSING_INSTALL_SECONDS)
+            await self._installer.close()
         self.feed.close()
 
     async def _follow(self, position: Position, command: Command, result: Result) -> None:
         """Hand on what follows from a command that was applied."""
+        if self._is_deposed:
+            return
         await self._installer.give(position, result.switch_ops if isinstance(result, Done) else ())
         before, self._families = self._families, self.state.router.families
         is_repair = isinstance(command, Rewire) and bool(self.state.registrations)  # events go on meanwhile

@@ -32,6 +32,7 @@ class Installer:
         """`given` is the last entry from which everything that follows is in force."""
         self._network = network
         self._given = given
+        self._is_closed = False
         self._lanes: dict[SwitchId, Lane] = {}
         """Of the switches that are behind."""
         self._vacated: list[tuple[Sequence[Dz], Position]] = []
@@ -44,6 +45,8 @@ class Installer:
         """
         if len(ops) > MAX_OPS_PER_TURN:
             batches = await in_background(_large_batches, position, ops, asyncio.get_running_loop())
+            if self._is_closed:
+                return
             for switch, batch in batches.items():
                 self._lane(switch).give_batch(batch)
         else:
@@ -117,6 +120,7 @@ class Installer:
 
     async def close(self) -> None:
         """Stop, whether or not the switches have confirmed everything."""
+        self._is_closed = True
         for lane in list(self._lanes.values()):
             await lane.close()
 

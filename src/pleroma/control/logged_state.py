@@ -75,6 +75,8 @@ class LoggedState:
         """The state holds a command that the log does not."""
         self._closing = False
         self._commit: GroupCommit[_Call] = GroupCommit(log, self, after=after)
+        self._told = self._commit.applied
+        """The last entry that all listeners were told of."""
 
     @classmethod
     def open(
@@ -107,6 +109,11 @@ class LoggedState:
     def position(self) -> Position:
         """The last entry that the state holds."""
         return self._commit.applied
+
+    @property
+    def astray(self) -> asyncio.Event:
+        """Set when the state no longer follows the log, and never will."""
+        return self._commit.astray
 
     def follow_others(self) -> None:
         """Apply what other processes append to a shared log, too, from now on."""
@@ -161,11 +168,17 @@ class LoggedState:
         return call.folded.position, _carried_out(call.folded.result)
 
     async def reached(self, position: Position) -> None:
-        """Wait until the state holds the entry at a position, which another process has appended."""
-        if position > self.position:
+        """Wait until the state holds the entry at a position, and all listeners were told of it."""
+        if position > self._told:
             future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._awaited.setdefault(position, []).append(future)
-            await future
+            waiting = self._awaited.setdefault(position, [])
+            waiting.append(future)
+            try:
+                await future
+            finally:
+                waiting.remove(future)
+                if not waiting:
+                    self._awaited.pop(position, None)
         await self.settled()
 
     async def apply_unlogged(self, command: Command) -> None:
@@ -235,7 +248,8 @@ class LoggedState:
         await self._tell_held_back()
         if call.folded.position == position:
             await self._tell_listeners(position, call.entry.command, call.folded.result)
-        for future in self._awaited.pop(position, ()):
+        self._told = position
+        for future in self._awaited.get(position, ()):
             if not future.done():
                 future.set_result(None)
         if self.is_shared:

@@ -6,6 +6,7 @@ knows all that the log says, so it checks rights and limits, finds regions and a
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable
 from typing import Protocol, Self
 
@@ -57,6 +58,20 @@ class RelayedController:
                 listener(command)
 
         self._logged.subscribe(hear)
+
+    @property
+    def lead(self) -> Lead | None:
+        """The process that leads, as the log says; can be read at any time."""
+        return self._logged.state.lead
+
+    @property
+    def astray(self) -> asyncio.Event:
+        """Set when the state no longer follows the log, and never will."""
+        return self._logged.astray
+
+    async def reached(self, position: Position) -> None:
+        """Wait until the state holds the entry at a position."""
+        await self._logged.reached(position)
 
     @property
     def position(self) -> Position:

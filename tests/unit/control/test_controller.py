@@ -30,6 +30,7 @@ from pleroma.errors import (
     LogLocked,
     NotAllowed,
     NotInstalled,
+    NotLeading,
     NotThere,
     OtherControl,
     UnknownName,
@@ -641,3 +642,43 @@ def test_a_name_that_is_taken_is_refused_at_once(tmp_path):
             assert controller.position == 7
 
     run(scenario())
+
+
+class TestDeposed:
+    """A controller in whose place another process tells the switches."""
+
+    def test_it_tells_switches_nothing_more_and_does_not_say_that_they_know(self, tmp_path):
+        class Stuck(Network):
+            is_stuck = False
+
+            async def install(self, ops):
+                if self.is_stuck:
+                    await asyncio.Event().wait()
+                await super().install(ops)
+
+        async def scenario():
+            network = Stuck()
+            controller = await Controller.open(tmp_path, LINE, network, SMALL)
+            for command in (*FIRST, advertise("ann", "true"), subscribe("ann", "true", "h2")):
+                await controller.submit(command)
+            told, network.is_stuck = len(network.ops), True
+            assert told
+            waiting = asyncio.ensure_future(controller.submit(subscribe("ann", "true", "h3")))
+            while controller.position < 10:
+                await asyncio.sleep(0.01)
+            asked = asyncio.ensure_future(controller.in_force(10, None, None, 8.0))
+            await asyncio.sleep(0.02)
+            await controller.depose()
+            network.is_stuck = False
+            with pytest.raises(NotInstalled, match="is durable"):
+                await waiting
+            with pytest.raises(NotLeading):
+                await asked
+            with pytest.raises(NotInstalled, match="another process tells the switches"):
+                await controller.submit(Withdraw("s9", "ann"))
+            with pytest.raises(NotLeading):
+                await controller.in_force(11, None, None, 8.0)
+            await controller.close()
+            assert len(network.ops) == told
+
+        run(scenario())

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import pytest
 
 from pleroma.control import GroupCommit, LogSnapshot, Recovery, SqliteLog
-from pleroma.errors import DiskFull, EntriesDropped, LogError
+from pleroma.errors import DiskFull, EntriesDropped, LogError, LogUnclear
 from support.quick_follower import QuickFollower
 
 
@@ -598,6 +598,34 @@ class TestSharedLog:
 
         run(main())
 
+    def test_entries_of_others_that_could_not_be_read_are_read_later(self, monkeypatch):
+        monkeypatch.setattr("pleroma.control.log.group_commit.FOLLOW_RETRY_SECONDS", 0.01)
+
+        async def main():
+            log, state = SharedLog(), Told()
+            read, failures = log.read, [LogError("no member answers")] * 3
+
+            def after_failures(*arguments):
+                if failures:
+                    raise failures.pop()
+                return read(*arguments)
+
+            async with GroupCommit(log, state) as commit:
+                log.read = after_failures
+                commit.follow_others()
+                log.others(b"x")
+                await until(lambda: commit.applied == 1)
+                failures[:] = [LogError("no member answers")]
+                log.failing = LogUnclear("no answer"), True
+                with pytest.raises(LogUnclear):
+                    await commit.append(b"unclear", "own")
+                await until(lambda: commit.applied == 2)
+                assert await commit.append(b"mine", "own") == 3
+                assert not commit.astray.is_set()
+            assert state == list(log.read())
+
+        run(main())
+
     def test_entries_that_were_dropped_before_they_were_read_stop_the_state(self):
         async def main():
             log, state = SharedLog(), Told()
@@ -612,5 +640,6 @@ class TestSharedLog:
                     await commit.append(b"mine", "own")
                 with pytest.raises(LogError, match="the state stopped following"):
                     await commit.append(b"more", "own")
+                assert commit.astray.is_set()
 
         run(main())

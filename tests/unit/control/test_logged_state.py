@@ -76,3 +76,41 @@ def test_listeners_hear_nothing_of_what_an_earlier_process_did(tmp_path):
         await again.close()
 
     run(scenario())
+
+
+def test_an_entry_is_reached_when_all_were_told_of_it(tmp_path):
+    async def scenario():
+        logged, may_go_on = opened(tmp_path), asyncio.Event()
+
+        async def slow(*_):
+            await may_go_on.wait()
+
+        logged.subscribe(slow)
+        submitting = asyncio.ensure_future(logged.submit(CreateSchema(WEATHER)))
+        while logged.position < 2:
+            await asyncio.sleep(0.01)
+        reaching = asyncio.ensure_future(logged.reached(2))
+        await asyncio.wait([reaching], timeout=0.05)
+        assert not reaching.done()
+        may_go_on.set()
+        await reaching
+        await submitting
+        await logged.reached(2)
+        await logged.close()
+
+    run(scenario())
+
+
+def test_who_no_longer_waits_for_an_entry_is_forgotten(tmp_path):
+    async def scenario():
+        logged = opened(tmp_path)
+        waiting = asyncio.ensure_future(logged.reached(2))
+        for position in (2, 3, 3, 10**9):
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(logged.reached(position), 0.01)
+        await logged.submit(CreateSchema(WEATHER))
+        await waiting
+        assert not logged._awaited
+        await logged.close()
+
+    run(scenario())

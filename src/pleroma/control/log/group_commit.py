@@ -93,6 +93,8 @@ class GroupCommit(Generic[Call]):
         self._work: asyncio.Task[None] | None = None
         self._saving = asyncio.Lock()
         self._refusal: LogError | None = None
+        self.astray = asyncio.Event()
+        """Set when the state no longer follows the log, and never will: another has to be made from the log."""
         for position, body in log.read(after):
             follower.fold(position, body, None)
             self.applied = position
@@ -207,7 +209,7 @@ class GroupCommit(Generic[Call]):
                 self._begin()
                 assert self._work is not None  # noqa: S101 (it has begun)
                 await asyncio.wait([self._work])
-                await asyncio.sleep(FOLLOW_PAUSE_SECONDS)
+                await asyncio.sleep(FOLLOW_RETRY_SECONDS if head > self.applied else FOLLOW_PAUSE_SECONDS)
 
     async def _run(self, batch: list[_PendingEntry[Call]]) -> None:
         """One transaction after the other, until no entry waits and none of another process is left to fold."""
@@ -235,6 +237,7 @@ class GroupCommit(Generic[Call]):
             self._refusal.__cause__ = error
             _fail((*batch, *self._pending), self._refusal)
             self._pending.clear()
+            self.astray.set()
         finally:
             self._work = None
 
@@ -247,8 +250,11 @@ class GroupCommit(Generic[Call]):
                 entries = await loop.run_in_executor(self._syncing, self._next_entries, most)
             except (EntriesDropped, LogDamaged):
                 raise
-            except LogError:
-                if last is None or self._refusal is not None:
+            except LogError as error:
+                if last is None:  # whoever follows the log tries again, and so does the next append
+                    log.warning("the log cannot be followed", reason=error.reason)
+                    return
+                if self._refusal is not None:
                     raise
                 await asyncio.sleep(FOLLOW_RETRY_SECONDS)  # own entries are in the log, and their callers wait
                 continue
