@@ -13,7 +13,7 @@ import itertools
 import json
 import secrets
 from contextlib import suppress
-from typing import Any, Protocol, Self
+from typing import Any, Protocol, Self, cast
 
 import structlog
 
@@ -21,9 +21,13 @@ from pleroma.control.kept_answers import error_from_json, error_to_json
 from pleroma.control.log.durable_log import Position
 from pleroma.control.log.etcd.etcd_log import EtcdLog
 from pleroma.control.state.command import Lead
-from pleroma.errors import NotInstalled, PleromaError
+from pleroma.errors import NotInstalled, NotLeading, PleromaError
 
 GREETING_SECONDS = 5.0
+MAX_STRANGERS = 64
+"""Connections that have not yet proved anything. If there are more, the oldest is cut."""
+ANSWER_GRACE_SECONDS = 1.0
+"""So much longer than the leading process a gate waits: it is that one which can tell which switch is late."""
 RECONNECT_SECONDS = 0.2
 UNBOUNDED_PATIENCE_SECONDS = 3600.0
 GATE_SECRET_BYTES = 32
@@ -54,6 +58,8 @@ class ConfirmationServer:
         self._listening = listening
         self._server: asyncio.Server | None = None
         self._connections: set[asyncio.Task[None]] = set()
+        self._strangers: dict[asyncio.Task[None], None] = {}
+        """Those of the connections that have proved nothing, the oldest first."""
 
     async def __aenter__(self) -> Self:
         self._server = await asyncio.start_server(self._accept, sock=self._listening, limit=_MAX_LINE_BYTES)
@@ -69,13 +75,23 @@ class ConfirmationServer:
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.get_running_loop().create_task(self._serve(reader, writer), name="confirmations")
         self._connections.add(task)
-        task.add_done_callback(self._connections.discard)
+        self._strangers[task] = None
+        task.add_done_callback(self._forget)
+        if len(self._strangers) > MAX_STRANGERS:
+            oldest = next(iter(self._strangers))
+            del self._strangers[oldest]
+            oldest.cancel()
+
+    def _forget(self, task: asyncio.Task[None]) -> None:
+        self._connections.discard(task)
+        self._strangers.pop(task, None)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         waiting: set[asyncio.Task[None]] = set()
         try:
             if not await _greet(reader, writer, self._secret, b"lead"):
                 return
+            self._strangers.pop(cast(asyncio.Task[None], asyncio.current_task()), None)
             while line := await reader.readline():
                 task = asyncio.get_running_loop().create_task(self._answer(writer, *json.loads(line)))
                 waiting.add(task)
@@ -97,12 +113,15 @@ class ConfirmationServer:
         seconds: float,
     ) -> None:
         try:
-            async with asyncio.timeout(seconds):
+            async with asyncio.timeout(seconds + ANSWER_GRACE_SECONDS / 2):
                 await self._controller.in_force(Position(position), id, epoch, seconds)
             error = None
         except TimeoutError:
             reason = "the request is durable, but the leading process has not come to it"
             error = error_to_json(NotInstalled(reason, field="position", value=position))
+        except NotLeading:
+            writer.close()  # the gate asks the next one
+            return
         except PleromaError as failure:
             error = error_to_json(failure)
         writer.write(json.dumps([number, error]).encode() + b"\n")
@@ -139,7 +158,7 @@ class ConfirmationLink:
                 self._connect()
             else:
                 self._send(question)
-            async with asyncio.timeout(seconds):
+            async with asyncio.timeout(seconds + ANSWER_GRACE_SECONDS):
                 await future
         except TimeoutError:
             lead = "no process leads at the moment" if self._lead is None else f"{self._lead.holder} does not answer"
