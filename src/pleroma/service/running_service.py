@@ -33,3 +33,7 @@ class Running:
         """Wait until somebody tells the server to stop."""
         while not self.server.should_exit:
             await asyncio.sleep(0.05)
+
+    async def astray(self) -> None:
+        """Wait until the state no longer follows the log, and never will."""
+        await self.app.state.service.controller.astray.wait()

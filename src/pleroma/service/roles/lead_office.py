@@ -63,7 +63,15 @@ class LeadOffice:
             with suppress(RuntimeError):  # the loop may be closed
                 loop.call_soon_threadsafe(lost)
 
-        claimed = await asyncio.to_thread(self._office.claim, this_process().encode(), self._lease_seconds, tell)
+        claim = asyncio.to_thread(self._office.claim, this_process().encode(), self._lease_seconds, tell)
+        claiming = asyncio.ensure_future(claim)
+        try:
+            claimed = await asyncio.shield(claiming)
+        except asyncio.CancelledError:  # nobody would release it
+            with suppress(LogError):
+                if isinstance(claimed := await claiming, EtcdLease):
+                    await asyncio.to_thread(claimed.release)
+            raise
         return claimed if isinstance(claimed, EtcdLease) else None
 
     async def vacant(self) -> None:
