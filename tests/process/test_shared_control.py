@@ -9,6 +9,12 @@ import httpx
 import pytest
 
 import pleroma
+from pleroma.control import ControlSettings
+from pleroma.control.log.etcd.etcd_log import EtcdLog
+from pleroma.control.logged_state import LoggedState
+from pleroma.control.state_snapshot import snapshot
+from pleroma.index import NOTHING
+from pleroma.routing import build
 from pleroma.service.roles.lead_office import LEASE_SECONDS
 from support.service.process import ServiceProcess
 from support.strategies import STOCK
@@ -17,6 +23,8 @@ GATE = "gate"
 LONG = os.environ.get("PLEROMA_LONG") == "1"
 MAX_TAKEOVER_SECONDS = 4 * LEASE_SECONDS
 """The lease, a start on a busy machine, and as much again."""
+AWAY_SECONDS = 30
+"""Longer than the lease, and than anybody tries to reach etcd."""
 
 
 @pytest.fixture
@@ -232,3 +240,90 @@ def test_a_gate_without_a_leading_process_says_so_and_finds_the_next(processes):
     assert within(MAX_TAKEOVER_SECONDS, lambda: ask(gate, "GET", "/v1/schemas")[0] == 200)
     assert within(5, lambda: ask(gate, "GET", "/health")[1]["status"] == "ok")
     assert ask.subscribe(gate, "price < 5")[0] == 201
+
+
+def test_what_was_changed_through_a_gate_is_known_there_at_once(processes):
+    lead = processes("lead")
+    ask = begun(lead)
+    gate = processes("gate", GATE)
+    for number in range(20):
+        name = f"s{number}"
+        schema = STOCK.to_json() | {"name": name}
+        assert ask(gate, "POST", "/v1/schemas", {"schema": schema})[0] == 201
+        wanted = {"schema": name, "filter": "price < 5", "host": "h3"}
+        assert ask(gate, "POST", "/v1/subscriptions", wanted)[0] == 201, number
+        status, made = ask(gate, "POST", "/v1/principals", {"name": name, "role": "publisher", "publish": {}})
+        assert status == 201, made
+        assert Asker(made["token"])(gate, "GET", "/v1/subscriptions")[0] == 200, number
+
+
+def test_a_subscription_is_withdrawn_at_any_gate_right_after_it_was_made(processes):
+    lead = processes("lead")
+    ask = begun(lead)
+    one, two = processes("one", GATE), processes("two", GATE)
+    for number in range(40):
+        status, made = ask.subscribe(one, f"price < {number + 1}")
+        assert status == 201
+        assert ask(two, "DELETE", f"/v1/subscriptions/{made['id']}")[0] == 204, number
+    began = time.monotonic()
+    assert ask(one, "DELETE", "/v1/subscriptions/s99999999")[0] == 404
+    assert ask(one, "GET", "/v1/subscriptions/nobody")[0] == 404
+    assert time.monotonic() - began < 10
+
+
+def test_processes_go_on_after_etcd_was_away_for_long(processes, etcd):
+    lead = processes("lead")
+    ask = begun(lead)
+    gate = processes("gate", GATE)
+    assert ask.subscribe(gate, "price < 1", key="1")[0] == 201
+    for name in ("m1", "m2"):
+        etcd.kill(name)
+    began, number = time.monotonic(), 2
+    while time.monotonic() < began + AWAY_SECONDS:
+        assert ask.subscribe(gate, f"price < {number}", key=f"{number}")[0] == 503
+        number += 1
+    etcd.start("m1", "m2")
+    assert within(60, lambda: ask.subscribe(gate, "price < 900", key="end")[0] == 201)
+    assert gate.is_running
+    assert lead.is_running
+    assert within(20, lambda: leads(ask, lead) and set(ask.ids(gate)) == set(ask.ids(lead)))
+
+
+def test_a_gate_that_fell_behind_what_the_log_keeps_begins_anew(processes, url):
+    lead = processes("lead")
+    ask = begun(lead)
+    gate = processes("gate", GATE)
+    ids = [ask.subscribe(gate, "price < 1")[1]["id"]]
+    gate.send_signal(signal.SIGSTOP)
+    with EtcdLog.open(url) as log:
+        for _ in range(2):  # a log keeps what is behind the older of two snapshots
+            ids += [ask.subscribe(lead, f"price < {n}")[1]["id"] for n in range(2, 5)]
+            state = LoggedState.open(EtcdLog.open(url), build("line:3"), ControlSettings(), 10**6, NOTHING)
+            log.save_snapshot(state.position, snapshot(state.state, state._fold.answers))
+            asyncio.run(state.close(with_snapshot=False))
+        while log.compact():
+            pass
+        assert log.first > 6
+    gate.send_signal(signal.SIGCONT)
+    assert within(30, lambda: set(ask.ids(gate)) == set(ids))
+    assert ask.subscribe(gate, "price < 9")[0] == 201
+
+
+def test_a_gate_answers_while_another_process_takes_the_lead(processes):
+    first = processes("first")
+    ask = begun(first)
+    others = [processes("second"), processes("third")]
+    unanswered = dict.fromkeys(others, 0)
+
+    def there_is_a_lead():
+        found = False
+        for each in others:
+            try:
+                found |= leads(ask, each)
+            except httpx.TransportError:
+                unanswered[each] += 1
+        return found
+
+    first.kill()
+    assert within(MAX_TAKEOVER_SECONDS, there_is_a_lead)
+    assert min(unanswered.values()) == 0, "the one that does not lead need not stop"

@@ -44,7 +44,7 @@ ELSEWHERE_STATUSES = (502, 503, 504)
 """Statuses that mean: another controller may be able to."""
 EVERYWHERE_CODES = ("not_installed",)
 """Codes of errors that every controller would give: it is the network that they wait for."""
-NOT_DONE_CODES = ("controller_closed", "not_ready")
+NOT_DONE_CODES = ("controller_closed", "not_leading", "not_ready")
 """Codes of errors that say that nothing was done."""
 CONNECT_SECONDS = 3.0
 """How long one of several controllers may take to accept a connection."""

@@ -39,6 +39,7 @@ from pleroma.service.planes.openflow_plane import over_openflow
 from pleroma.service.planes.shared_lead import SharedLead
 from pleroma.service.roles.confirmation_channel import ConfirmationServer, gate_secret
 from pleroma.service.roles.lead_office import this_process
+from pleroma.service.roles.told_position import ToldPosition
 from pleroma.service.running_service import Running
 from pleroma.service.tree_moves import moving_to
 
@@ -80,6 +81,7 @@ async def running(
         shared, keys = None, None
         if leading is not None:
             store = await asyncio.to_thread(EtcdLog.open, leading.url)
+            stack.callback(store.close)
             secret = await asyncio.to_thread(gate_secret, store)
             confirming = bind_tcp(deployment.host, 0)
             stack.enter_context(contextlib.closing(confirming))
@@ -99,6 +101,8 @@ async def running(
         app = await asyncio.to_thread(
             create_app, controller, plane, deployment.settings, collection, replanning, watch, keys
         )
+        if leading is not None:
+            app.add_middleware(ToldPosition, controller=controller)
         await stack.enter_async_context(plane.serving(app))
         if collection is not None:
             await stack.enter_async_context(collection)

@@ -160,9 +160,9 @@ def test_a_gate_does_not_believe_an_echo(monkeypatch):
         writer.close()
 
     async def main():
-        async with await asyncio.start_server(echo, "127.0.0.1", 0) as server:
-            async with following(Lead("liar", "", server.sockets[0].getsockname()[:2])) as link:
-                with pytest.raises(NotInstalled, match="liar does not answer"):
-                    await link.in_force(4, None, None, 0.3)
+        server = await asyncio.start_server(echo, "127.0.0.1", 0)
+        async with server, following(Lead("liar", "", server.sockets[0].getsockname()[:2])) as link:
+            with pytest.raises(NotInstalled, match="liar does not answer"):
+                await link.in_force(4, None, None, 0.3)
 
     run(main)

@@ -8,7 +8,9 @@ leading process takes one only when no switch has rules of an earlier tree.
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,11 +22,12 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 import pleroma
 from pleroma.control import ControlState, SchemaEntry, Token
+from pleroma.control.log.durable_log import Position
 from pleroma.control.relayed_controller import RelayedController
 from pleroma.control.state.command import Lead
 from pleroma.errors import NotReady
 from pleroma.service.collecting.settled_clock import SettledClock
-from pleroma.service.gates.relayed_requests import RelayedRequests
+from pleroma.service.gates.relayed_requests import CATCH_UP_SECONDS, RelayedRequests
 from pleroma.service.http import problems
 from pleroma.service.http.batch_slices import BatchSlices
 from pleroma.service.http.connections.connection_table import ConnectionTable
@@ -45,6 +48,7 @@ from pleroma.service.service_settings import ServiceSettings
 from pleroma.service.turns import Turns
 
 OWN_PREFIX = "/v1/subscriptions"
+_OF_ONE = re.compile(f"{OWN_PREFIX}/s([0-9]{{1,18}})")
 OWN_PATHS = frozenset({"/health", "/health/live", "/health/ready", "/metrics"})
 
 
@@ -94,15 +98,24 @@ class GateDesk:
 
 
 class Elsewhere:
-    """Middleware behind the gate: requests that are not answered here are forwarded."""
+    """Middleware behind the gate: requests that are not answered here are forwarded.
 
-    def __init__(self, app: ASGIApp, relayed: RelayedRequests) -> None:
+    The id of a subscription has its position in the log. If this gate has not come to it, another one has made it just
+    now, and it is waited for.
+    """
+
+    def __init__(self, app: ASGIApp, relayed: RelayedRequests, controller: RelayedController) -> None:
         self._app = app
         self._relayed = relayed
+        self._controller = controller
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         path = scope.get("path", "")
         is_here = scope["type"] != "http" or path.startswith(OWN_PREFIX) or path in OWN_PATHS
+        if named := _OF_ONE.fullmatch(path):
+            with suppress(TimeoutError):
+                async with asyncio.timeout(CATCH_UP_SECONDS):
+                    await self._controller.reached(Position(int(named[1])))
         await (self._app if is_here else self._relayed)(scope, receive, send)
 
 
@@ -144,7 +157,7 @@ def create_gate_app(
                 buckets=buckets,
                 anonymous=Buckets(settings.anonymous_per_s),
             ),
-            Middleware(Elsewhere, relayed=relayed),
+            Middleware(Elsewhere, relayed=relayed, controller=controller),
             Middleware(BodyLimit, max_bytes=settings.max_body_bytes),
             Middleware(StraightRoutes, routes=routes, answer=problems.answer),
         ],

@@ -38,18 +38,19 @@ async def running_gate(
         watch = stack.enter_context(LoopWatch().watching())
         listening = stack.enter_context(contextlib.closing(bind_tcp(deployment.host, deployment.port)))
         log = await asyncio.to_thread(EtcdLog.open, url)
+        stack.callback(log.close)
         link = ConfirmationLink(await asyncio.to_thread(gate_secret, log))
         stack.push_async_callback(link.close)
         control = deployment.control or ControlSettings()
         controller = await RelayedController.open(log, topology, control, link)
         stack.push_async_callback(controller.close)
         controller.on_lead(link.follow)
-        link.follow(controller.state.lead)
+        link.follow(controller.lead)
 
         def lead() -> Lead | None:
-            return controller.state.lead if has_lead() else None
+            return controller.lead if has_lead() else None
 
-        relayed = RelayedRequests(lead, settings.max_body_bytes)
+        relayed = RelayedRequests(lead, settings.max_body_bytes, controller.reached)
         stack.push_async_callback(relayed.close)
         keys = await asyncio.to_thread(shared_keys, log) if deployment.event_tags else None
         app = await asyncio.to_thread(create_gate_app, controller, lead, relayed, settings, keys, watch)

@@ -41,6 +41,7 @@ _STATUS: Mapping[type[PleromaError], int] = {
     errors.NoTree: 409,
     errors.TuningError: 409,
     errors.NotInstalled: 503,
+    errors.NotLeading: 503,
     errors.OtherControl: 503,
     errors.ControllerClosed: 503,
     errors.TooLarge: 413,
