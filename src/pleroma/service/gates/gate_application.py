@@ -111,7 +111,7 @@ class Elsewhere:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         path = scope.get("path", "")
-        is_here = scope["type"] != "http" or path.startswith(OWN_PREFIX) or path in OWN_PATHS
+        is_here = scope["type"] != "http" or path.startswith(OWN_PREFIX) or path in OWN_PATHS or path[:1] != "/"
         if named := _OF_ONE.fullmatch(path):
             with suppress(TimeoutError):
                 async with asyncio.timeout(CATCH_UP_SECONDS):
