@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import socket
+from urllib.parse import urlsplit
 
 from pleroma.errors import SetupError
 
+_EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104
 _ATTEMPTS = 20
 """To find a port that is free for connections and for datagrams."""
 
@@ -28,9 +30,32 @@ def bind_tcp_and_udp(host: str, port: int) -> tuple[socket.socket, socket.socket
     raise AssertionError
 
 
-def url_of(listening: socket.socket, scheme: str = "http") -> str:
-    host, port = listening.getsockname()[:2]
+def url_of(listening: socket.socket, scheme: str = "http", host: str | None = None) -> str:
+    """Where a socket listens; `host` is its address for others, if that is another."""
+    own, port = listening.getsockname()[:2]
+    host = host or own
     return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
+
+
+def found_at(listening: socket.socket, known: str) -> str:
+    """The address at which processes on other machines find a socket; `known` is a URL that all of them use.
+
+    If it listens at all addresses, it is the one from which this machine reaches that URL.
+    """
+    own: str = listening.getsockname()[0]
+    if own not in _EVERYWHERE:
+        return own
+    there = urlsplit(known)
+    try:
+        family = socket.AF_INET if own == _EVERYWHERE[0] else socket.AF_UNSPEC
+        found = socket.getaddrinfo(there.hostname, there.port, family, socket.SOCK_DGRAM)[0]
+        with socket.socket(*found[:3]) as asking:
+            asking.connect(found[4])  # nothing is sent
+            address: str = asking.getsockname()[0]
+            return address
+    except OSError as error:
+        reason = f"others cannot be told where to find this process: {error}; name an address of this machine"
+        raise SetupError(reason, field="host", value=own) from None
 
 
 def _bound(host: str, port: int, kind: socket.SocketKind, protocol: int) -> socket.socket:

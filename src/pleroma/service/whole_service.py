@@ -31,7 +31,7 @@ from pleroma.service.http.connections.http_server import http_server
 from pleroma.service.http.connections.server_certificate import ServerCertificate
 from pleroma.service.http.data_plane import DataPlane
 from pleroma.service.http.forgery.event_keys import EventKeys, shared_keys
-from pleroma.service.listening import bind_tcp, bind_tcp_and_udp, url_of
+from pleroma.service.listening import bind_tcp, bind_tcp_and_udp, found_at, url_of
 from pleroma.service.loop_watch import LoopWatch
 from pleroma.service.planes.broker_plane import BrokerSettings, over_broker
 from pleroma.service.planes.embedded_plane import over_embedded
@@ -77,7 +77,8 @@ async def running(
         watch = stack.enter_context(LoopWatch().watching())
         listening, datagrams = _bound(deployment)
         stack.enter_context(contextlib.closing(listening))
-        url = url_of(listening, "http" if certificate is None else "https")
+        scheme = "http" if certificate is None else "https"
+        url = url_of(listening, scheme)
         shared, keys = None, None
         if leading is not None:
             store = await asyncio.to_thread(EtcdLog.open, leading.url)
@@ -85,8 +86,9 @@ async def running(
             secret = await asyncio.to_thread(gate_secret, store)
             confirming = bind_tcp(deployment.host, 0)
             stack.enter_context(contextlib.closing(confirming))
-            host, port = confirming.getsockname()[:2]
-            shared = SharedLead(store, Lead(this_process(), url, (host, port)), leading.generation, leading.deposed.set)
+            host = await asyncio.to_thread(found_at, listening, store.address.endpoints[0])
+            lead = Lead(this_process(), url_of(listening, scheme, host), (host, confirming.getsockname()[1]))
+            shared = SharedLead(store, lead, leading.generation, leading.deposed.set)
             keys = await asyncio.to_thread(shared_keys, store) if deployment.event_tags else None
         elif deployment.event_tags:
             keys = EventKeys.open(folder)

@@ -5,7 +5,7 @@ import socket
 import pytest
 
 from pleroma.errors import SetupError
-from pleroma.service.listening import bind_tcp, bind_tcp_and_udp, url_of
+from pleroma.service.listening import bind_tcp, bind_tcp_and_udp, found_at, url_of
 
 HERE = "127.0.0.1"
 
@@ -31,3 +31,18 @@ def test_a_port_that_is_taken_for_datagrams_only_is_taken():
 def test_an_ipv6_address_has_brackets_in_the_url():
     with bind_tcp("::1", 0) as listening:
         assert url_of(listening) == f"http://[::1]:{listening.getsockname()[1]}"
+
+
+@pytest.mark.parametrize("known", ["http://127.0.0.1:2379", "https://localhost:2379"])
+def test_who_listens_everywhere_is_found_where_it_comes_from(known):
+    with bind_tcp("0.0.0.0", 0) as listening:  # noqa: S104
+        assert found_at(listening, known) == HERE
+        assert url_of(listening, "https", HERE) == f"https://{HERE}:{listening.getsockname()[1]}"
+    with bind_tcp(HERE, 0) as listening:
+        assert found_at(listening, "http://203.0.113.1:2379") == HERE
+
+
+def test_who_cannot_be_found_is_told_to_name_an_address():
+    with bind_tcp("0.0.0.0", 0) as listening, pytest.raises(SetupError, match="name an address") as error:  # noqa: S104
+        found_at(listening, "http://nobody.invalid:2379")
+    assert error.value.field == "host"

@@ -17,7 +17,7 @@ from pleroma.service.deployment import Deployment
 from pleroma.service.gates.gate_application import create_gate_app
 from pleroma.service.gates.relayed_requests import RelayedRequests
 from pleroma.service.http.connections.http_server import http_server
-from pleroma.service.http.connections.server_certificate import ServerCertificate
+from pleroma.service.http.connections.server_certificate import ServerCertificate, trusted_authorities
 from pleroma.service.http.forgery.event_keys import shared_keys
 from pleroma.service.listening import bind_tcp, url_of
 from pleroma.service.loop_watch import LoopWatch
@@ -50,7 +50,8 @@ async def running_gate(
         def lead() -> Lead | None:
             return controller.lead if has_lead() else None
 
-        relayed = RelayedRequests(lead, settings.max_body_bytes, controller.reached)
+        authorities = None if deployment.https is None else trusted_authorities(deployment.https)
+        relayed = RelayedRequests(lead, settings.max_body_bytes, controller.reached, authorities)
         stack.push_async_callback(relayed.close)
         keys = await asyncio.to_thread(shared_keys, log) if deployment.event_tags else None
         app = await asyncio.to_thread(create_gate_app, controller, lead, relayed, settings, keys, watch)

@@ -8,6 +8,7 @@ when it knows of it itself: a schema that was made through a gate can be subscri
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
@@ -38,16 +39,22 @@ class RelayedRequests:
     """An ASGI application. `lead` tells which process leads, as far as the log says."""
 
     def __init__(
-        self, lead: Callable[[], Lead | None], max_body_bytes: int, reached: Callable[[Position], Awaitable[None]]
+        self,
+        lead: Callable[[], Lead | None],
+        max_body_bytes: int,
+        reached: Callable[[Position], Awaitable[None]],
+        authorities: ssl.SSLContext | None = None,
     ) -> None:
-        """`reached` waits until this gate knows what is in the log up to a position."""
+        """`reached` waits until this gate knows what is in the log up to a position.
+
+        `authorities` are those whose certificates are good for the leading process, if it speaks HTTPS.
+        """
         self._lead = lead
         self._max_body_bytes = max_body_bytes
         self._reached = reached
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=64)
-        self._client = httpx.AsyncClient(
-            limits=limits, timeout=httpx.Timeout(LEAD_ANSWER_SECONDS, connect=LEAD_CONNECT_SECONDS), trust_env=False
-        )
+        timeout = httpx.Timeout(LEAD_ANSWER_SECONDS, connect=LEAD_CONNECT_SECONDS)
+        self._client = httpx.AsyncClient(limits=limits, timeout=timeout, verify=authorities or True, trust_env=False)
 
     async def close(self) -> None:
         await self._client.aclose()

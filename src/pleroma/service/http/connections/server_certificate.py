@@ -16,6 +16,7 @@ import structlog
 
 from pleroma.control.log.private_files import check_key_file
 from pleroma.errors import SetupError
+from pleroma.wire.api_terms import CA_VARIABLE
 
 log = structlog.get_logger("pleroma.service")
 
@@ -62,6 +63,21 @@ def server_context(files: CertificateFiles) -> ssl.SSLContext:
     except (OSError, ssl.SSLError) as error:
         reason = f"certificate and key cannot be used: {error}"
         raise SetupError(reason, field=str(files.certificate), value=str(files.key)) from None
+    return context
+
+
+def trusted_authorities(files: CertificateFiles) -> ssl.SSLContext:
+    """A context for connections to other processes of this service.
+
+    Certificates are good that the authority which the environment names has signed, or one of the system's, or the one
+    of this process: a certificate may be its own authority.
+    """
+    try:
+        context = ssl.create_default_context(cafile=os.environ.get(CA_VARIABLE))
+        context.load_verify_locations(files.certificate)
+    except (OSError, ssl.SSLError) as error:
+        reason = f"certificates of other processes cannot be checked: {error}"
+        raise SetupError(reason, field=CA_VARIABLE, value=os.environ.get(CA_VARIABLE)) from None
     return context
 
 
