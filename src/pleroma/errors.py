@@ -25,6 +25,7 @@
     ├── LogError            the controller's durable log
     │   ├── LogLocked       another controller has it open
     │   ├── ForeignLog      a file that is no log, or one of a later version
+    │   ├── LogElsewhere    it was moved, and goes on elsewhere
     │   ├── LogDamaged      stored bytes are not what was written
     │   ├── EntriesDropped  entries that compaction has removed
     │   ├── DiskFull        no room to make an entry durable
@@ -233,6 +234,10 @@ class LogLocked(LogError):
 
 
 class ForeignLog(LogError):
+    pass
+
+
+class LogElsewhere(LogError):
     pass
 
 

@@ -49,6 +49,7 @@ ELSEWHERE = {
     "lab stop": (BROKEN_LAB, '"lab", "stop"'),
     "lab up testbed --addresses ipv4": (BROKEN_LAB, '"lab", "up"'),
     "lab up": (LAB, 'pleroma("up"'),
+    "log move": ("tests/process/test_log_move.py", '"log", "move"'),
     "pipeline maintain": (LAKE_UPKEEP, '"pipeline", "maintain"'),
     "pipeline migrate": (LAKE_UPKEEP, '"pipeline", "migrate"'),
     "pipeline sweep": ON_SPARK,

@@ -25,6 +25,7 @@ from pleroma.cli.commands.publish import advertise, publish, withdraw
 from pleroma.cli.commands.replay import replay
 from pleroma.cli.commands.schemas import schema_commands
 from pleroma.cli.commands.simulate import simulate
+from pleroma.cli.commands.state import log_commands
 from pleroma.cli.commands.state.backup import backup, restore
 from pleroma.cli.commands.state.check import check
 from pleroma.cli.commands.status import flows, status
@@ -75,7 +76,7 @@ for command in PIPELINE:
     pipeline.app.command()(command)
 for branch, name in (
     (schema_commands, "schema"), (workload, "workload"), (lab, "lab"), (plan, "plan"), (pipeline, "pipeline"),
-    (principal, "principal"), (group, "group"), (contexts, "context"),
+    (principal, "principal"), (group, "group"), (contexts, "context"), (log_commands, "log"),
 ):  # fmt: skip
     app.add_typer(branch.app, name=name)
 offer_contexts(app)

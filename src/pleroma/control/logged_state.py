@@ -19,6 +19,7 @@ from pleroma.control.control_state import ControlState
 from pleroma.control.kept_answers import KeptAnswers, check_key
 from pleroma.control.log.durable_log import LOG_START, Log, Position
 from pleroma.control.log.group_commit import GroupCommit
+from pleroma.control.log.moved_mark import refuse_moved
 from pleroma.control.log.sqlite_log import SqliteLog
 from pleroma.control.log_fold import Folded, LogEntry, LogFold, entry_of, log_body, read_body
 from pleroma.control.state.command import Begin, Command, Register
@@ -91,7 +92,7 @@ class LoggedState:
 
         Rules are computed in a share of the dz.
         """
-        log = _sqlite_log(Path(where)) if isinstance(where, str | Path) else where
+        log = open_log(Path(where)) if isinstance(where, str | Path) else where
         try:
             recovery = log.latest_snapshot()
             if recovery.snapshot is not None:
@@ -295,8 +296,19 @@ class LoggedState:
             self._saving = None
 
 
-def _sqlite_log(folder: Path) -> SqliteLog:
-    """The log in a folder, in the present format."""
+def open_log(folder: Path) -> SqliteLog:
+    """The log in a folder, in the present format, unless it was moved elsewhere."""
+    log = brought_up_to_date(folder)
+    try:
+        refuse_moved(folder / LOG_FILE_NAME)
+    except BaseException:
+        log.close()
+        raise
+    return log
+
+
+def brought_up_to_date(folder: Path) -> SqliteLog:
+    """The log in a folder, in the present format, also if it was moved elsewhere."""
     log = SqliteLog.open(folder / LOG_FILE_NAME)
     try:
         if log.is_of_earlier_format:

@@ -34,7 +34,7 @@ from pleroma.control.log.sqlite_file import clear_errors, sync_folder
 from pleroma.control.logged_state import LOG_FILE_NAME
 from pleroma.errors import ForeignLog, LogDamaged, LogError, SetupError
 
-KEPT_FILE_PATTERNS = ("admin.token", "*.key", "wiring.json", "switch-certificates")
+KEPT_FILE_PATTERNS = ("admin.token", "*.key", "wiring.json", "switch-certificates", "control.sqlite.moved")
 """What is backed up beside the log. A lock and a head file belong to a process, and are made anew."""
 _MANIFEST = "manifest.json"
 _MAX_MANIFEST_BYTES = 2**20

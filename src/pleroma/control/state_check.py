@@ -18,6 +18,7 @@ from pleroma.control.log.durable_log import LOG_START, Recovery
 from pleroma.control.log.lock_file import lock_holder
 from pleroma.control.log.log_examination import examine
 from pleroma.control.log.mount_kind import is_shared, mount_kind
+from pleroma.control.log.moved_mark import read_moved_mark
 from pleroma.control.log.private_files import exposures
 from pleroma.control.log.read_only_file import ReadOnlyFile
 from pleroma.control.log.sqlite_file import clear_errors
@@ -46,6 +47,7 @@ def check_state(folder: Path, topologies: Sequence[Topology]) -> list[Finding]:
     parts: dict[str, Callable[[], Iterable[Finding]]] = {
         "permissions": lambda: _permissions(folder),
         "lock": lambda: _lock(folder, path),
+        "place": lambda: _place(path),
         "head": lambda: _head(path),
         "database": lambda: _database(path),
         "entries": lambda: _entries(path),
@@ -74,6 +76,12 @@ def _lock(folder: Path, path: Path) -> Iterator[Finding]:
     kind = mount_kind(folder)
     if is_shared(kind):
         yield Finding("lock", f"on a network file system ({kind}): locks of other machines may not be seen")
+
+
+def _place(path: Path) -> Iterator[Finding]:
+    mark = read_moved_mark(path)
+    if mark is not None:
+        yield Finding("place", mark.refusal(path).reason, is_fault=True)
 
 
 def _head(path: Path) -> Iterator[Finding]:

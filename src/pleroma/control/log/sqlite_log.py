@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import sqlite3
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing
 from pathlib import Path
 from typing import Protocol, Self
@@ -124,6 +124,20 @@ class SqliteLog:
                 rows.append((position, _checksum(position, body), body, chain))
             connection.executemany("INSERT INTO entries VALUES (?, ?, ?, ?)", rows)
         return Position(last + 1)
+
+    def take_over(self, snapshot: LogSnapshot | None, entries: Iterable[tuple[Position, bytes]]) -> None:
+        """Be the continuation of another log, all at once: this one is empty so far."""
+        with self._file.writing() as connection:
+            last, chain = last_entry(connection)
+            if last != LOG_START:
+                raise LogError(f"it has {last} entries already", field=str(self._file.path), value=last)
+            for position, body in entries:
+                chain = _chained(chain, position, body)
+                row = (position, _checksum(position, body), body, chain)
+                connection.execute("INSERT INTO entries VALUES (?, ?, ?, ?)", row)
+            if snapshot is not None:
+                at, state = snapshot.position, snapshot.state
+                connection.execute("INSERT INTO snapshots VALUES (?, ?, ?)", (at, _digest(at, state), state))
 
     def read(self, after: int = LOG_START) -> Iterator[tuple[Position, bytes]]:
         """The entries after a position, in order. Few at a time are in memory, and others may append meanwhile."""

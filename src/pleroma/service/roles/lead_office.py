@@ -11,11 +11,10 @@ from typing import Self
 
 import structlog
 
-from pleroma.control.log.etcd.etcd_lease import EtcdLease, OfficeHolder
+from pleroma.control.log.etcd.etcd_lease import LEAD_OFFICE, EtcdLease, OfficeHolder
 from pleroma.control.log.etcd.etcd_log import EtcdLog
 from pleroma.errors import LogError
 
-OFFICE_NAME = "lead"
 LEASE_SECONDS = 5
 """So long after a process that leads was last heard of, another may lead."""
 _WATCH_SECONDS = 30.0
@@ -41,7 +40,7 @@ class LeadOffice:
 
     async def __aenter__(self) -> Self:
         self._log = await asyncio.to_thread(EtcdLog.open, self._url)
-        self._office = self._log.office(OFFICE_NAME)
+        self._office = self._log.office(LEAD_OFFICE)
         self.holder = await asyncio.to_thread(self._office.holder)
         self._task = asyncio.create_task(self._watch(), name="office")
         return self

@@ -21,6 +21,8 @@ from pleroma.control.log.etcd.key_watch import KeyWatch
 from pleroma.control.log.etcd.transaction import StoredKey, find, is_absent, put, read_transaction, transaction
 from pleroma.errors import LogError
 
+LEAD_OFFICE = "lead"
+"""The office of the process that leads those on a log."""
 MIN_LEASE_SECONDS = 2
 """etcd grants no shorter ones at its default settings."""
 

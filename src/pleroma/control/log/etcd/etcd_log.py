@@ -8,7 +8,6 @@ while the head has that revision.
 
 from __future__ import annotations
 
-import json
 import secrets
 import threading
 import time
@@ -21,6 +20,7 @@ from pleroma.control.log.etcd.etcd_address import EtcdAddress
 from pleroma.control.log.etcd.etcd_gateway import EtcdGateway, closed_error
 from pleroma.control.log.etcd.etcd_lease import Office
 from pleroma.control.log.etcd.etcd_upkeep import EtcdUpkeep
+from pleroma.control.log.etcd.format_mark import FormatMark
 from pleroma.control.log.etcd.key_watch import IDLE_WATCH_SECONDS, KeyWatch
 from pleroma.control.log.etcd.log_keys import LogKeys, position_of
 from pleroma.control.log.etcd.packed_batch import BATCH_NONCE_BYTES, NO_CHAIN, LogHead, PackedBatch, PackedBodies
@@ -37,16 +37,14 @@ from pleroma.control.log.etcd.transaction import (
     read_transaction,
     transaction,
 )
-from pleroma.errors import DiskFull, EntriesDropped, ForeignLog, LogDamaged, LogError, LogUnclear
+from pleroma.errors import DiskFull, EntriesDropped, LogDamaged, LogError, LogUnclear
 
-ETCD_LOG_FORMAT = 1
 MAX_APPEND_SECONDS = 15.0
 """After so long an append is given up, and says whether that is known to be without effect."""
 MAX_INLINE_BYTES = 128 * 1024
 """A larger batch lies in parts, so that a page of batches is small enough to be read at once."""
 _BATCHES_PER_PAGE = 64
 _PAUSE_SECONDS = 0.05
-_PRODUCT = "pleroma log"
 
 
 @dataclass(frozen=True, slots=True)
@@ -330,39 +328,31 @@ class EtcdLog:
             raise self._damaged(f"the secret {name} vanished", name)
         return found.value
 
+    def known_secret(self, name: str) -> bytes | None:
+        """A secret that somebody has made already."""
+        found = self.gateway.find(self.keys.secret(name)).only
+        return None if found is None else found.value
+
     def office(self, name: str) -> Office:
         """An office that one of the processes on this log holds at a time."""
         return Office(self.gateway, self.keys.office(name))
 
     def _begin(self) -> _KnownHead:
         """Begin the log where there is none; the head that it has."""
-        mark = json.dumps({"product": _PRODUCT, "format": ETCD_LOG_FORMAT}).encode()
         both = [find(self.keys.format), find(self.keys.head)]
-        begun = [put(self.keys.format, mark), put(self.keys.head, LogHead().packed()), *both]
+        begun = [put(self.keys.format, FormatMark().packed()), put(self.keys.head, LogHead().packed()), *both]
         # repeated if the answer is lost: a second attempt finds what the first has begun
         asked = transaction([is_absent(*self.keys.everything)], begun, both)
         answer = read_transaction(self.gateway.ask("kv/txn", asked))
-        self._check_format(answer.found[0].only)
+        FormatMark.read(answer.found[0].only, self.address).check(self.address)
         return self._head_of(answer.found[1].only)
-
-    def _check_format(self, found: StoredKey | None) -> None:
-        where = str(self.address)
-        try:
-            mark = json.loads(found.value) if found is not None else {}
-            product, version = mark.get("product"), int(mark.get("format", 0))
-        except (ValueError, TypeError, AttributeError):
-            product, version = None, 0
-        if product != _PRODUCT or version < 1:
-            raise ForeignLog("the keys of this name are not a log", field=where, value=self.address.name)
-        if version != ETCD_LOG_FORMAT:
-            reason = f"the log has format {version}, and this program reads format {ETCD_LOG_FORMAT}"
-            raise ForeignLog(reason, field=where, value=version)
 
     def _read_head(self) -> _KnownHead:
         return self._head_of(self.gateway.find(self.keys.head).only)
 
     def _head_of(self, found: StoredKey | None) -> _KnownHead:
         if found is None:
+            FormatMark.read(self.gateway.find(self.keys.format).only, self.address).check(self.address)
             raise self._damaged("the head of the log is missing", "head")
         return _KnownHead(LogHead.read(found.key, found.value), found.mod_revision)
 

@@ -19,7 +19,7 @@ from pleroma.control.log.etcd.etcd_gateway import EtcdGateway
 from pleroma.control.log.etcd.log_keys import LogKeys, position_of
 from pleroma.control.log.etcd.packed_batch import LogHead
 from pleroma.control.log.etcd.stored_parts import StoredParts
-from pleroma.control.log.etcd.transaction import StoredKey, delete, find, none_after, put, transaction
+from pleroma.control.log.etcd.transaction import Json, StoredKey, delete, find, none_after, put, transaction
 from pleroma.errors import LogDamaged, LogError, LogUnclear
 
 _ID_BYTES = 16
@@ -98,6 +98,13 @@ class StoredSnapshots:
                 unclear = True
         kind = LogUnclear if unclear else LogError
         raise kind("the snapshot could not be saved in time", field="position", value=position)
+
+    def stored(self, position: int, state: bytes) -> list[Json]:
+        """Store the first snapshot of a log that is made of another; it counts when these operations are done."""
+        stored = zlib.compress(state, _COMPRESSION_LEVEL)
+        manifest = SnapshotManifest.of(position, stored)
+        self._parts.write(manifest.id, stored)
+        return [put(self._keys.snapshot(position), manifest.packed()), *self._parts.taken_up(manifest.id)]
 
     def latest(self) -> Recovery:
         while True:

@@ -30,6 +30,17 @@ def shared_keys(store: SecretStore) -> EventKeys:
     return EventKeys(store.shared_secret(EVENT_KEYS_FILE, lambda: secrets.token_bytes(EVENT_KEY_BYTES)))
 
 
+def secrets_in(folder: Path) -> dict[str, bytes]:
+    """What a controller keeps in its folder and all processes share on a log: nothing where events have no tags."""
+    return {EVENT_KEYS_FILE: EventKeys.open(folder).secret} if (folder / EVENT_KEYS_FILE).exists() else {}
+
+
+def keep_in(folder: Path, secret: bytes | None) -> None:
+    """The opposite: the secret of a log becomes that of a controller, if there is one."""
+    if secret is not None:
+        write_private(folder / EVENT_KEYS_FILE, secret.hex())
+
+
 class EventKeys:
     """`id` tells one secret from another, and says nothing about it."""
 
