@@ -5,6 +5,9 @@ from pathlib import Path
 import pytest
 
 from pleroma.lab import missing
+from support.etcd_fixtures import etcd, etcd_members, url
+
+__all__ = ["etcd", "etcd_members", "url"]
 
 HERE = Path(__file__).parent
 

@@ -21,10 +21,12 @@ from pleroma.errors import EntriesDropped, LogAway, LogError, LogUnclear, NotLea
 from pleroma.routing import Topology
 from pleroma.service.deployment import Deployment
 from pleroma.service.gates.gate_service import running_gate
+from pleroma.service.planes.openflow_plane import OpenFlowSettings
 from pleroma.service.roles.lead_office import LeadOffice
 from pleroma.service.roles.process_role import LEADING_ROLES, ProcessRole
 from pleroma.service.running_service import Running
 from pleroma.service.whole_service import Leading, running
+from pleroma.switches.openflow.discovered_topology import EMPTY_TOPOLOGY
 
 _RETRY_SECONDS = 0.5
 
@@ -111,7 +113,10 @@ class SharedService:
     async def _be_gate(self, office: LeadOffice, lost: asyncio.Event) -> EtcdLease | None:
         """Answer as a gate until told to stop, or until this process may lead: then there is a lease."""
         url = self._deployment.log or ""
-        async with running_gate(url, self._topology, self._deployment, lambda: office.holder is not None) as service:
+        plane = self._deployment.plane
+        discovers = isinstance(plane, OpenFlowSettings) and plane.discovers
+        base = EMPTY_TOPOLOGY if discovers else self._topology
+        async with running_gate(url, base, self._deployment, lambda: office.holder is not None) as service:
             self._begun(service)
             log.info("this process is a gate", holder=_name(office))
             return await self._won(office, lost, service.stopped(), service.astray())

@@ -21,7 +21,8 @@ END_SECONDS = 30.0
 class ServiceProcess:
     """Started on entering; `kill` it as often as you like, `start` brings it back to the same folder and port.
 
-    With `broker` it is a broker: below another if that one's (url, token, principal) is given, otherwise alone.
+    With `broker` it is a broker: below another if that one's (url, token, principal) is given, otherwise alone. With
+    `openflow` switches connect to it at this port, and if it `discovers`, it is not told which there are.
     """
 
     def __init__(
@@ -34,14 +35,21 @@ class ServiceProcess:
         trees: str | None = None,
         log: str | None = None,
         roles: str | None = None,
+        openflow: int | None = None,
+        discovers: bool = False,
         **settings: object,
     ) -> None:
         self.folder = Path(folder)
         self.trees = trees
         self.said: list[str] = []
         self.url, self.port = "", 0
-        self._given = {"topology": topology, "collecting": collecting, "broker": broker, "settings": settings}
-        self._given |= {"log": log, "roles": roles}
+        self._given: dict[str, object] = {
+            "topology": topology,
+            "collecting": collecting,
+            "broker": broker,
+            "settings": settings,
+        }
+        self._given |= {"log": log, "roles": roles, "openflow": openflow, "discovers": discovers}
         self._errors = self.folder.with_name(f"{self.folder.name}.err")
         self._process: subprocess.Popen[str] | None = None
 

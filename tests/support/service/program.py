@@ -6,8 +6,9 @@ import sys
 from pathlib import Path
 
 from pleroma.broker.upstream import BrokerAbove
+from pleroma.control import ControlSettings
 from pleroma.routing import build
-from pleroma.service import BrokerSettings, CollectingSettings, Deployment, ServiceSettings, serve
+from pleroma.service import BrokerSettings, CollectingSettings, Deployment, OpenFlowSettings, ServiceSettings, serve
 from pleroma.service.planes.broker_plane import BROKER_TOPOLOGY
 from pleroma.service.roles.process_role import ALL_ROLES, read_roles
 
@@ -15,6 +16,11 @@ from pleroma.service.roles.process_role import ALL_ROLES, read_roles
 def main(text: str) -> None:
     given = json.loads(text)
     collecting, above = given["collecting"], given["broker"]
+    plane: BrokerSettings | OpenFlowSettings | None = None
+    if above is not None:
+        plane = BrokerSettings(BrokerAbove(*above) if above else None)
+    elif given["openflow"] is not None:
+        plane = OpenFlowSettings(("127.0.0.1", given["openflow"]), discovers=given["discovers"])
     with contextlib.suppress(KeyboardInterrupt):
         serve(
             Path(given["folder"]),
@@ -26,7 +32,8 @@ def main(text: str) -> None:
                 trees=given["trees"],
                 log=given["log"],
                 roles=ALL_ROLES if given["roles"] is None else read_roles(given["roles"]),
-                plane=None if above is None else BrokerSettings(BrokerAbove(*above) if above else None),
+                plane=plane,
+                control=ControlSettings.within(plane.addresses.bits) if isinstance(plane, OpenFlowSettings) else None,
             ),
         )
 

@@ -21,8 +21,12 @@ def up(
     topology: Annotated[str, typer.Argument(help="testbed, line:5, ring:6, ..., or a .json/.graphml file.")],
     name: Annotated[str | None, typer.Option(help="What to call the lab; made up if not given.")] = None,
     controller: Annotated[
-        str, typer.Option(help="Where the switches find their controller, or none.")
-    ] = "tcp:127.0.0.1:6653",
+        list[str] | None,
+        typer.Option(
+            help="Where the switches find their controller, or none; once for each of several. tcp:127.0.0.1:6653 "
+            "if left out."
+        ),
+    ] = None,
     addresses: Annotated[
         Addresses, typer.Option(help="What addresses hosts have, and events travel under.")
     ] = Addresses.V6,
@@ -43,11 +47,12 @@ def up(
     files = [Path(each) for each in (key, certificate, authority) if each is not None]
     if len(files) not in (0, 3):
         raise SetupError("--key, --certificate and --authority go together", field="lab")
+    controllers = controller or ["tcp:127.0.0.1:6653"]
     wired = build(topology)
     lab = Lab.up(
         with_ipv4(wired) if addresses is Addresses.V4 else wired,
         name=name,
-        controller=None if controller == "none" else controller,
+        controller=[] if controllers == ["none"] else controllers,
         tls=Tls(*files) if files else None,
         owned=False,
     )
@@ -60,7 +65,8 @@ def up(
         switches = {s: {"bridge": lab.bridge(s), "datapath": network.datapath[s]} for s in network.switches}
         show_json({"name": lab.name, "folder": str(lab.folder), "switches": switches, "hosts": hosts})
         return
-    out.print(f"lab {lab.name}: {len(network.switches)} switches, {len(network.hosts)} hosts, controller {controller}")
+    counts = f"{len(network.switches)} switches, {len(network.hosts)} hosts"
+    out.print(f"lab {lab.name}: {counts}, controller {', '.join(controllers)}", soft_wrap=True)
     if network.hosts:
         out.print(f"at a host: pleroma lab exec --name {lab.name} {network.hosts[0].name} ip address", markup=False)
     out.print(f"the end:   pleroma lab down --name {lab.name}", markup=False)
