@@ -430,6 +430,20 @@ def test_the_commands_bring_up_use_list_and_remove_a_lab():
         Lab.down(name)
 
 
+def test_a_lab_of_the_command_line_knows_several_controllers():
+    name = random_lab()
+    try:
+        targets = ["--controller", "tcp:127.0.0.1:6653", "--controller", "tcp:127.0.0.1:6654"]
+        done = pleroma("up", "line:2", "--name", name, *targets)
+        assert done.returncode == 0, done.stderr
+        assert "tcp:127.0.0.1:6653, tcp:127.0.0.1:6654" in done.stdout
+        lab = Lab.find(next(record for record in registry.records() if record.name == name))
+        for switch in LINE.switches:
+            assert len(lab.vsctl("get-controller", lab.bridge(switch)).split()) == 2
+    finally:
+        Lab.down(name)
+
+
 def test_a_controller_on_open_vswitch_that_is_stopped_says_nothing(capfd):
     async def begin_and_end():
         async with open_vswitch("line:2") as running, httpx.AsyncClient() as client:

@@ -272,6 +272,26 @@ def test_a_move_that_was_killed_leaves_nothing_that_can_be_used_and_is_repeated(
         assert log.known_secret("events.key") == key
 
 
+def test_a_move_that_did_not_end_is_given_up_by_moving_back(folder, url):
+    address, path = EtcdAddress.parse(url), folder / LOG_FILE_NAME
+    before = entries(SqliteLog.open(path))
+    with closing(EtcdGateway(address)) as gateway:
+        half = LogArrival(gateway, "m1")
+        half.put_entries([(9, b"left behind")])
+        MovedMark(str(address), "m1").write(path)
+        moved(url, folder)
+        assert not mark_path(path).exists()
+        with pytest.raises(LogError, match="another move"):  # it was only paused, and goes on
+            half.finish()
+        assert gateway.find(*LogKeys.of(address.name).everything).keys == ()
+    assert entries(SqliteLog.open(path)) == before
+    MovedMark(str(address), "m1").write(path)
+    with EtcdLog.open(url) as log:  # another log got the name first
+        log.append([b"theirs"])
+        assert "already" in refused(folder, url)
+    assert not mark_path(path).exists()
+
+
 def has_head(url):
     """Whether what there is under the name of a log can be used."""
     with closing(EtcdGateway(EtcdAddress.parse(url))) as gateway:
@@ -319,7 +339,7 @@ def test_a_shared_log_comes_back_to_one_process(processes, url, tmp_path, folder
     made = subscribe(shared, token, "price < 100", key="k")
     before = answering(shared, token)
     assert "stop it first" in refused(url, tmp_path / "back")
-    assert "was moved to" in refused(url, folder)
+    assert "without one" in refused(url, folder)
     shared.stop()
     with EtcdLog.open(url) as gate:
         moved(url, tmp_path / "back")

@@ -51,7 +51,7 @@ def move_to_shared(folder: Path, address: EtcdAddress, shared: Mapping[str, byte
         mark = read_moved_mark(path)
         if mark is not None and (mark.is_coming or mark.url != str(address)):
             raise mark.refusal(path)
-        if mark is not None and _has_ended(gateway, mark):
+        if mark is not None and _became_a_log(gateway, mark, path):
             return _moved(log)
         mark = MovedMark(str(address), secrets.token_hex(_ID_BYTES))
         arrival = LogArrival(gateway, mark.id)
@@ -71,8 +71,10 @@ def move_to_folder(address: EtcdAddress, folder: Path, keep_secrets: Callable[[E
     path = folder / LOG_FILE_NAME
     make_private(folder)
     mark = read_moved_mark(path)
-    if mark is not None and (not mark.is_coming or mark.url != str(address)):
+    if mark is not None and mark.url != str(address):
         raise mark.refusal(path)
+    if mark is not None and not mark.is_coming:
+        return _give_up(address, folder, mark)
     if mark is None and path.exists():
         raise LogError("there is a log already: a shared log is moved to a folder without one", field=str(path))
     with closing(EtcdGateway(address)) as gateway:
@@ -125,10 +127,27 @@ def _moved(log: SqliteLog) -> LogMove:
     return LogMove(log.head, None if snapshot is None else snapshot.position, sum(1 for _ in entries))
 
 
-def _has_ended(gateway: EtcdGateway, mark: MovedMark) -> bool:
-    """Whether the move that has marked a folder has made a log of what it moved."""
+def _give_up(address: EtcdAddress, folder: Path, mark: MovedMark) -> LogMove:
+    """Go on with the log of a folder whose move has not ended, and cannot end any more then."""
+    path = folder / LOG_FILE_NAME
+    with brought_up_to_date(folder) as log, closing(EtcdGateway(address)) as gateway:
+        if _became_a_log(gateway, mark, path):
+            reason = "there is an earlier part of the log already: a shared log is moved to a folder without one"
+            raise LogError(reason, field=str(path))
+        if read_moved_mark(path) is not None:
+            LogArrival(gateway, secrets.token_hex(_ID_BYTES)).give_up()
+            unmark(path)
+        return _moved(log)
+
+
+def _became_a_log(gateway: EtcdGateway, mark: MovedMark, path: Path) -> bool:
+    """Whether the move that has marked a folder has ended. The mark is removed if another log is in its place."""
     there = find_move(gateway)
-    return there is not None and there.stage is not LogStage.COMING and there.move == mark.id
+    if there is None or there.stage is LogStage.COMING:
+        return False
+    if there.move != mark.id:
+        unmark(path)
+    return there.move == mark.id
 
 
 def _remove(path: Path) -> None:

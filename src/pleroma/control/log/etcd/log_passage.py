@@ -82,6 +82,10 @@ class LogArrival:
         whole = FormatMark(move=self._mark.move)
         self._write([put(self._keys.format, whole.packed()), put(self._keys.head, self._head.packed())], whole)
 
+    def give_up(self) -> None:
+        """Leave nothing of the move, or of one before it that did not end."""
+        self._ask(transaction([is_at(self._keys.format, self._revision)], [delete(*self._keys.everything)]))
+
     def _begin(self) -> int:
         """Claim the name; the revision of our mark."""
         keys, place = self._keys, self._keys.format
