@@ -3,7 +3,10 @@
 import asyncio
 import os
 import signal
+import ssl
 import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import httpx
 import pytest
@@ -13,13 +16,18 @@ from pleroma.control import ControlSettings
 from pleroma.control.log.etcd.etcd_log import EtcdLog
 from pleroma.control.logged_state import LoggedState
 from pleroma.control.state_snapshot import snapshot
-from pleroma.index import NOTHING
+from pleroma.index import NOTHING, GridIndex
 from pleroma.routing import build
+from pleroma.service import Deployment
 from pleroma.service.roles.lead_office import LEASE_SECONDS
+from pleroma.service.roles.process_role import read_roles
+from pleroma.service.shared_service import SharedService
+from support.certificates import certified
 from support.service.process import ServiceProcess
 from support.strategies import STOCK
 
 GATE = "gate"
+PLAN = "/v1/schemas/stock/plan"
 LONG = os.environ.get("PLEROMA_LONG") == "1"
 MAX_TAKEOVER_SECONDS = 4 * LEASE_SECONDS
 """The lease, a start on a busy machine, and as much again."""
@@ -327,3 +335,47 @@ def test_a_gate_answers_while_another_process_takes_the_lead(processes):
     first.kill()
     assert within(MAX_TAKEOVER_SECONDS, there_is_a_lead)
     assert min(unanswered.values()) == 0, "the one that does not lead need not stop"
+
+
+def test_a_gate_finds_a_leading_process_that_listens_everywhere_and_speaks_https(url, tmp_path):
+    certificate = certified(tmp_path / "certificates")
+    everything = Deployment(host="0.0.0.0", port=0, https=certificate, log=url)  # noqa: S104
+    gate = replace(everything, host="127.0.0.1", roles=read_roles(GATE))
+
+    async def main():
+        began, services = asyncio.Queue(), []
+        for name, deployment in (("lead", everything), ("gate", gate)):
+            service = SharedService(tmp_path / name, build("line:3"), deployment, began.put_nowait)
+            services.append((service, asyncio.create_task(service.run())))
+            running = await asyncio.wait_for(began.get(), 60)
+        token = (tmp_path / "lead" / "admin.token").read_text().strip()
+        trusted = ssl.create_default_context(cafile=certificate.certificate)
+        async with httpx.AsyncClient(verify=trusted, headers={"Authorization": f"Bearer {token}"}) as client:
+            made = await client.post(running.url + "/v1/schemas", json={"schema": STOCK.to_json()})
+            wanted = {"schema": "stock", "filter": "price < 1", "host": "h3"}
+            subscribed = await client.post(running.url + "/v1/subscriptions", json=wanted)
+        for service, task in reversed(services):
+            service.stop.set()
+            await task
+        assert (made.status_code, subscribed.status_code) == (201, 201), (made.text, subscribed.text)
+
+    asyncio.run(asyncio.wait_for(main(), 120))
+
+
+def test_a_plan_change_of_a_killed_process_is_finished_by_the_next(processes):
+    first = processes("first")
+    ask = begun(first)
+    second = processes("second")
+    assert ask(second, "POST", "/v1/advertisements", {"schema": "stock", "filter": "true", "host": "h1"})[0] == 201
+    assert ask.subscribe(second, "price < 300")[0] == 201
+    index = GridIndex.regular(STOCK, 16, ["volume"]).to_json()
+    with ThreadPoolExecutor(1) as aside:
+        changing = aside.submit(ask, second, "PUT", PLAN, {"index": index})
+        assert within(10, lambda: ask(first, "GET", PLAN)[1]["phase"] != "settled")
+        first.kill()
+        status, answer = changing.result()
+    assert (status, answer["error"]["code"]) == (503, "controller_away"), "it may have been carried out, and will be"
+    assert within(MAX_TAKEOVER_SECONDS, lambda: leads(ask, second))
+    assert within(20, lambda: ask(second, "GET", PLAN)[1]["phase"] == "settled")
+    assert ask(second, "GET", PLAN)[1]["epoch"] == 2
+    assert ask.subscribe(second, "volume < 3")[0] == 201

@@ -9,7 +9,7 @@ from pleroma.control.state.command import Lead
 from pleroma.errors import NotInstalled, NotLeading
 from pleroma.service.listening import bind_tcp
 from pleroma.service.roles import confirmation_channel
-from pleroma.service.roles.confirmation_channel import MAX_STRANGERS, ConfirmationLink, ConfirmationServer
+from pleroma.service.roles.confirmation_channel import MAX_UNPROVED_CONNECTIONS, ConfirmationLink, ConfirmationServer
 from support.waiting import run, until
 
 SECRET = b"s" * 32
@@ -107,7 +107,7 @@ def test_what_one_process_has_not_answered_is_asked_of_the_next(first):
 def test_strangers_cannot_keep_gates_away():
     async def main():
         async with leading(Answering()) as lead, following(lead) as link:
-            strangers = [await asyncio.open_connection(*lead.confirming) for _ in range(MAX_STRANGERS + 10)]
+            strangers = [await asyncio.open_connection(*lead.confirming) for _ in range(MAX_UNPROVED_CONNECTIONS + 10)]
             await link.in_force(1, None, None, 8.0)
             for reader, _ in strangers[:10]:
                 await reader.read()  # to its end

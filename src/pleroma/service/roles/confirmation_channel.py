@@ -24,7 +24,7 @@ from pleroma.control.state.command import Lead
 from pleroma.errors import NotInstalled, NotLeading, PleromaError
 
 GREETING_SECONDS = 5.0
-MAX_STRANGERS = 64
+MAX_UNPROVED_CONNECTIONS = 64
 """Connections that have not yet proved anything. If there are more, the oldest is cut."""
 ANSWER_GRACE_SECONDS = 1.0
 """So much longer than the leading process a gate waits: it is that one which can tell which switch is late."""
@@ -77,7 +77,7 @@ class ConfirmationServer:
         self._connections.add(task)
         self._strangers[task] = None
         task.add_done_callback(self._forget)
-        if len(self._strangers) > MAX_STRANGERS:
+        if len(self._strangers) > MAX_UNPROVED_CONNECTIONS:
             oldest = next(iter(self._strangers))
             del self._strangers[oldest]
             oldest.cancel()
