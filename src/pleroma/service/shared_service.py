@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from pleroma.routing import Topology
 from pleroma.service.deployment import Deployment
 from pleroma.service.gates.gate_service import running_gate
 from pleroma.service.planes.openflow_plane import OpenFlowSettings
+from pleroma.service.planes.switch_standby import standing_by
 from pleroma.service.roles.lead_office import LeadOffice
 from pleroma.service.roles.process_role import LEADING_ROLES, ProcessRole
 from pleroma.service.running_service import Running
@@ -98,6 +99,7 @@ class SharedService:
     async def _lead(self, lease: EtcdLease, lost: asyncio.Event) -> None:
         """Lead until told to stop, or until another process does."""
         leading = Leading(self._deployment.log or "", lease.generation, lost)
+        log.info("this process takes over", generation=lease.generation)
         try:
             async with running(self._folder, self._topology, self._deployment, leading) as service:
                 self._begun(service)
@@ -114,9 +116,14 @@ class SharedService:
         """Answer as a gate until told to stop, or until this process may lead: then there is a lease."""
         url = self._deployment.log or ""
         plane = self._deployment.plane
-        discovers = isinstance(plane, OpenFlowSettings) and plane.discovers
-        base = EMPTY_TOPOLOGY if discovers else self._topology
-        async with running_gate(url, base, self._deployment, lambda: office.holder is not None) as service:
+        base = self._topology
+        async with AsyncExitStack() as stack:
+            if isinstance(plane, OpenFlowSettings):
+                base = EMPTY_TOPOLOGY if plane.discovers else base
+                if self._may_lead:
+                    await stack.enter_async_context(standing_by(plane))
+            gate = running_gate(url, base, self._deployment, lambda: office.holder is not None)
+            service = await stack.enter_async_context(gate)
             self._begun(service)
             log.info("this process is a gate", holder=_name(office))
             return await self._won(office, lost, service.stopped(), service.astray())
