@@ -60,7 +60,6 @@ def test_a_silent_switch_delays_nobody_who_does_not_rely_on_it(apart):
         waiting = made.begin(subscribe("h4", "wind < 40"))
         wait_until(lambda: set(delays_of(made)) == {SILENT}, lambda: delays_of(made))
         during = made.run(request_seconds(made.controller, "h3"))
-        assert during < SLOWER * before
         assert not waiting[0].done()
         with pytest.raises(NotInstalled) as caught:
             made.run(made.controller.submit(subscribe("h4", "wind < 30"), "a key", patience=0.5))
@@ -74,6 +73,8 @@ def test_a_silent_switch_delays_nobody_who_does_not_rely_on_it(apart):
     made.run(made.controller.submit(subscribe("h4", "wind < 30"), "a key"))
     assert made.controller.installed == made.controller.position
     assert delays_of(made) == {}
+    after = made.run(request_seconds(made.controller, "h3"))  # the machine may have become busy meanwhile
+    assert during < SLOWER * max(before, after)
     wait_until(lambda: made.status[SILENT].state == "ready", lambda: made.status)
 
 

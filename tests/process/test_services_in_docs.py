@@ -24,11 +24,12 @@ from support.programs import environment
 
 SERVICES = [command for command in LISTED if command.split()[0] in ("up", "broker")]
 BUCKET = "s3://bucket/pleroma-lake"
+ETCD = "etcd://etcd-a:2379,etcd-b:2379,etcd-c:2379/prod"
 END_SECONDS = 60
 
 
 def test_the_docs_start_services_of_every_kind():
-    for words in ("--https", "--lake /", BUCKET, "--log-format", "--network openflow", "--trees", "--upstream"):
+    for words in ("--https", "--lake /", BUCKET, ETCD, "--log-format", "--network openflow", "--trees", "--upstream"):
         assert any(words in command for command in SERVICES), f"the docs have no {words}"
 
 
@@ -79,13 +80,30 @@ def started(arguments, folder, **more):
 def answered(told, folder):
     """Who the service says that we are, with the token and the certificate that are in the folder."""
     token = (folder / told["token_file"]).read_text().strip()
-    trust = ssl.create_default_context(cafile=folder / "certificate.pem")
+    certificate = folder / "certificate.pem"
+    trust = ssl.create_default_context(cafile=certificate if certificate.exists() else None)
     url = told["url"].replace("0.0.0.0", "127.0.0.1")  # noqa: S104
     answer = httpx.get(f"{url}/v1/me", verify=trust, headers={"Authorization": f"Bearer {token}"}, timeout=30)
     return answer.json()["name"]
 
 
-@pytest.mark.parametrize("command", [each for each in SERVICES if "--upstream" not in each])
+@pytest.mark.parametrize("command", [each for each in SERVICES if ETCD in each])
+def test_every_process_of_the_docs_on_a_shared_log_starts_answers_and_stops(command, folder, url):
+    first, other = folder / "first", folder / "other"
+    for each in (first, other):
+        each.mkdir()
+    whole = next(each for each in SERVICES if ETCD in each and "--roles" not in each)
+    with (
+        started(arguments_of(whole.replace(ETCD, url), first), first) as lead,
+        started(arguments_of(command.replace(ETCD, url), other), other) as told,
+    ):
+        assert answered(lead | {"url": told["url"]}, first) == "admin"
+
+
+ALONE = [each for each in SERVICES if "--upstream" not in each and ETCD not in each]
+
+
+@pytest.mark.parametrize("command", ALONE)
 def test_every_service_in_the_docs_starts_answers_and_stops(command, folder):
     with ObjectStore() if BUCKET in command else nullcontext() as store:
         there = command if store is None else command.replace(BUCKET, store.url("lake"))
