@@ -38,6 +38,8 @@ AGENT_EVENT_RATES = (2_500, 5_000, 7_500, 10_000, 15_000, 20_000, 30_000)
 RATE_SECONDS = 2.0
 LATENCY_RATE = 500
 LATENCY_SECONDS = 4.0
+MAX_ARRIVAL_SECONDS = 10.0
+"""After so long, events that have not arrived are lost."""
 QUIET_SECONDS = 0.5
 """So long after the last event, whatever is still missing is lost."""
 
@@ -130,9 +132,20 @@ async def _sent(
         out.send(packet)
     reached = total / (time.perf_counter() - start)
     out.close()
-    await asyncio.sleep(QUIET_SECONDS)
-    counted = await programs.told("end")
+    counted = await _counted(programs, total)
     return {"rate": reached, "missing": total - counted["events"], "p50_us": counted["p50_us"]}
+
+
+async def _counted(programs: _Process, total: int) -> dict[str, Any]:
+    """What has arrived, when it is all, or when no more comes."""
+    limit, before = time.perf_counter() + MAX_ARRIVAL_SECONDS, 0
+    while True:
+        counted: dict[str, Any] = await programs.told("count")
+        arrived = counted["events"]
+        if arrived >= total or (0 < arrived == before) or time.perf_counter() > limit:
+            return counted
+        before = arrived
+        await asyncio.sleep(QUIET_SECONDS)
 
 
 def _free_port() -> int:
