@@ -257,10 +257,18 @@ class Demands:
         if not self._touched:
             return ops
         switch_at, masks, outputs = self._ports.switch_at, self._ports.mask, self._ports.outputs
+        around: dict[int, int] = {}  # all ports of the switches that have these; many cells change in the same ports
         for cell, (was, was_above) in self._touched.items():
             now = cell.demand
             had, has = was ^ was_above, now ^ cell.demand_above
-            bits = had ^ has | was ^ now
+            ruled = had | has
+            if not ruled:
+                continue
+            changed = had ^ has | was ^ now
+            ports = around.get(changed)
+            if ports is None:
+                ports = around[changed] = sum(masks[switch] for switch in self._switches(changed))
+            bits = ports & ruled
             while bits:
                 switch = switch_at[(bits & -bits).bit_length() - 1]
                 mask = masks[switch]
@@ -279,7 +287,8 @@ class Demands:
         """Forget what changed since the last call of `changes`, and take cells out of the trie that are not needed."""
         touched, self._touched = self._touched, {}
         for cell in touched:
-            self._prune(cell)
+            if not cell.holders and (cell.low is None or cell.high is None):
+                self._prune(cell)
 
     def _cells(self, top: _Cell | None = None) -> Iterator[_Cell]:
         """All cells, or those in one of them."""
@@ -344,19 +353,23 @@ class Demands:
 
     def _spread(self, top: _Cell, side: int) -> None:
         """Pass the covering ports of a cell down to the cells below, as far as that changes them."""
+        self._touch(top)
+        touched, its, others = self._touched, COVERED + side, COVERED + 1 - side
         stack = [top]
         while stack:
             cell = stack.pop()
-            inherited = cell.parent.ports[COVERED + side] if cell.parent else 0
-            covered = cell.ports[WITHIN + side] | inherited
-            if covered == cell.ports[COVERED + side]:
+            ports = cell.ports
+            was = ports[its]
+            covered = ports[WITHIN + side] | cell.parent.ports[its] if cell.parent else ports[WITHIN + side]
+            if covered == was:
                 continue
-            self._touch(cell)
+            demand = was & ports[others]
             for half in (cell.low, cell.high):
                 if half is not None:
-                    self._touch(half)
+                    if half not in touched:
+                        touched[half] = half.ports[its] & half.ports[others], demand
                     stack.append(half)
-            cell.ports[COVERED + side] = covered
+            ports[its] = covered
 
     def _touch(self, cell: _Cell) -> None:
         if cell not in self._touched:
