@@ -17,7 +17,7 @@ from pleroma.switches import EmbeddedNetwork, Packet
 from pleroma.switches.simulated.simulation import simulate
 from pleroma.workloads import EXPRESSIVE, generate
 
-STEPS = 13
+STEPS = 15
 BITS = 23
 PUBLISHERS = 8
 MIXED_REQUESTS = 4_000
@@ -26,7 +26,8 @@ SCANNED_REQUESTS = 40
 LIVE_EVENTS = 2_000
 
 
-def run(advance: Callable[[float], None]) -> dict[str, Any]:
+def run(advance: Callable[[float], None], full: bool = False) -> dict[str, Any]:
+    """With `full`, up to a million standing subscriptions on 1,024 switches instead of 10,000."""
     growth = {}
     for standing in (1_000, 10_000, 100_000):
         growth[str(standing)] = round(_requests_per_s(standing))
@@ -36,6 +37,7 @@ def run(advance: Callable[[float], None]) -> dict[str, Any]:
     batch = _batch()
     advance(5)
     balance = _module("_balance").balance(advance)
+    standing = _module("_standing").standing(advance, full)
     return {
         "requests_per_s": growth["10000"],
         **scan,
@@ -43,6 +45,7 @@ def run(advance: Callable[[float], None]) -> dict[str, Any]:
         "growth_ratio": round(growth["1000"] / growth["100000"], 2),
         **batch,
         **balance,
+        **standing,
     }
 
 
