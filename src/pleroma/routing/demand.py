@@ -30,6 +30,9 @@ OWN, WITHIN, COVERED = 0, 2, 4
 MAX_SEARCHED_CELLS = 10_000
 """Cells among which `serving` looks, which takes some 10 ms; a request must not hold up the others."""
 
+MANY_CELLS = 16
+"""So many changed cells, or more, are likely to change in the same ports: it pays to remember of which switches."""
+
 Holder = tuple[int, HostId]
 """A host, and which of its two sides holds a cell: its subscriptions or its advertisements."""
 
@@ -257,6 +260,7 @@ class Demands:
         if not self._touched:
             return ops
         switch_at, masks, outputs = self._ports.switch_at, self._ports.mask, self._ports.outputs
+        is_many = len(self._touched) >= MANY_CELLS
         around: dict[int, int] = {}  # all ports of the switches that have these; many cells change in the same ports
         for cell, (was, was_above) in self._touched.items():
             now = cell.demand
@@ -264,11 +268,12 @@ class Demands:
             ruled = had | has
             if not ruled:
                 continue
-            changed = had ^ has | was ^ now
-            ports = around.get(changed)
-            if ports is None:
-                ports = around[changed] = sum(masks[switch] for switch in self._switches(changed))
-            bits = ports & ruled
+            bits = had ^ has | was ^ now
+            if is_many:  # look only at switches that have a rule here
+                ports = around.get(bits)
+                if ports is None:
+                    ports = around[bits] = sum(masks[switch] for switch in self._switches(bits))
+                bits = ports & ruled
             while bits:
                 switch = switch_at[(bits & -bits).bit_length() - 1]
                 mask = masks[switch]
