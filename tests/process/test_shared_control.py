@@ -94,6 +94,10 @@ def leads(ask, process):
     return status == 200 and "role" not in health
 
 
+def health_parts(ask, process):
+    return {each["part"]: each["status"] for each in ask(process, "GET", "/health")[1]["reasons"]}
+
+
 def quote(price):
     return STOCK.event(price=price, volume=0, ticker="AAPL")
 
@@ -229,10 +233,26 @@ def test_requests_are_answered_while_a_member_of_etcd_is_away_and_refused_while_
     etcd.kill("m2")
     status = subscribe(3)
     assert status == 503
+    assert within(30, lambda: health_parts(ask, gate).get("log") == "failing")
+    assert ask(gate, "GET", "/health")[1]["status"] == "failing"
+    assert ask(gate, "GET", "/health/ready")[0] == 503
     etcd.start("m1", "m2")
     assert within(30, lambda: subscribe(4) == 201)
     assert within(20, lambda: set(acknowledged) <= set(ask.ids(gate)))
     assert len(acknowledged) == len(set(acknowledged))
+    assert within(20, lambda: ask(gate, "GET", "/health")[1]["status"] == "ok")
+
+
+def test_a_gate_that_asks_nothing_of_etcd_notices_that_it_is_away(processes, etcd):
+    lead = processes("lead")
+    ask = begun(lead)
+    gate = processes("gate", GATE)
+    assert health_parts(ask, gate) == {}
+    etcd.kill("m1")
+    etcd.kill("m2")
+    assert within(40, lambda: health_parts(ask, gate).get("log") == "failing")
+    etcd.start("m1", "m2")
+    assert within(40, lambda: health_parts(ask, gate) == {})
 
 
 def test_a_gate_without_a_leading_process_says_so_and_finds_the_next(processes):
@@ -240,7 +260,7 @@ def test_a_gate_without_a_leading_process_says_so_and_finds_the_next(processes):
     ask = begun(lead)
     gate = processes("gate", GATE)
     lead.kill()
-    assert within(MAX_TAKEOVER_SECONDS, lambda: ask(gate, "GET", "/health")[1]["status"] == "degraded")
+    assert within(MAX_TAKEOVER_SECONDS, lambda: health_parts(ask, gate) == {"lead": "degraded"})
     assert ask(gate, "GET", "/health/ready")[0] == 503
     status, answer = ask(gate, "GET", "/v1/schemas")
     assert (status, answer["error"]["code"]) == (503, "not_ready")

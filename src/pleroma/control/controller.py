@@ -183,7 +183,7 @@ class Controller:
 
     @property
     def log_failure(self) -> LogError | None:
-        """Why the last command could not be written, unless the log could be written since."""
+        """Why the last command could not be written, or why those of other processes cannot be read at the moment."""
         return self._logged.log_failure
 
     @property

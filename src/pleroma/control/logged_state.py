@@ -57,7 +57,7 @@ class LoggedState:
     ) -> None:
         """`after` is the last entry that the state holds; the entries behind it are applied here."""
         self.state = state
-        self.log_failure: LogError | None = None
+        self._writing_failure: LogError | None = None
         """Why the last command could not be written, unless the log could be written since."""
         self.snapshot_failure: LogError | None = None
         """Why the last snapshot could not be saved. The log holds everything nevertheless."""
@@ -112,6 +112,11 @@ class LoggedState:
         return self._commit.applied
 
     @property
+    def log_failure(self) -> LogError | None:
+        """Why the last command could not be written, or why those of other processes cannot be read at the moment."""
+        return self._writing_failure or self._commit.following_failure
+
+    @property
     def astray(self) -> asyncio.Event:
         """Set when the state no longer follows the log, and never will."""
         return self._commit.astray
@@ -161,10 +166,10 @@ class LoggedState:
                 await self.save_snapshot()
             await self._commit.append(entry.body, call)
         except LogError as error:
-            self.log_failure = error
+            self._writing_failure = error
             self._save_later()
             raise
-        self.log_failure = None
+        self._writing_failure = None
         assert call.folded is not None  # noqa: S101 (it was)
         return call.folded.position, _carried_out(call.folded.result)
 
@@ -211,7 +216,7 @@ class LoggedState:
         except BaseException:
             self._is_ahead |= was_ahead
             raise
-        self.log_failure = None
+        self._writing_failure = None
         return position
 
     async def close(self, *, with_snapshot: bool = True) -> None:
@@ -280,7 +285,7 @@ class LoggedState:
 
     def _save_again(self) -> None:
         self._retry = None
-        if self.log_failure is not None or self.snapshot_failure is not None:
+        if self._writing_failure is not None or self.snapshot_failure is not None:
             self._begin_saving()
 
     async def _save(self) -> None:

@@ -19,7 +19,7 @@ from pleroma.control.many_commands import KeyedCommand, carried_out
 from pleroma.control.state.command import Command, Lead
 from pleroma.control.state.control_settings import ControlSettings
 from pleroma.control.state.result import Done, Result
-from pleroma.errors import PleromaError
+from pleroma.errors import LogError, PleromaError
 from pleroma.index import NOTHING
 from pleroma.routing import Topology
 
@@ -68,6 +68,11 @@ class RelayedController:
     def astray(self) -> asyncio.Event:
         """Set when the state no longer follows the log, and never will."""
         return self._logged.astray
+
+    @property
+    def log_failure(self) -> LogError | None:
+        """Why the last command could not be written, or why those of other processes cannot be read at the moment."""
+        return self._logged.log_failure
 
     async def reached(self, position: Position) -> None:
         """Wait until the state holds the entry at a position."""

@@ -75,6 +75,10 @@ class Log(Protocol):
     def wait_beyond(self, position: Position, seconds: float) -> Position:
         """Wait until the log goes beyond a position, at most so long; how far it goes. Closing the log ends it."""
 
+    @property
+    def following_failure(self) -> LogError | None:
+        """Why what others append cannot be heard of at the moment, as far as somebody has waited for it."""
+
     def save_snapshot(self, position: int, state: bytes) -> None:
         """Keep the state after the entry at this position, durably, and the newest intact snapshot before it."""
 

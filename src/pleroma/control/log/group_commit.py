@@ -102,6 +102,11 @@ class GroupCommit(Generic[Call]):
         """Others may have appended entries that are not folded yet."""
         self._following: asyncio.Task[None] | None = None
 
+    @property
+    def following_failure(self) -> LogError | None:
+        """Why what other processes append cannot be heard of at the moment."""
+        return self._log.following_failure
+
     async def append(self, body: bytes, call: Call) -> Position:
         """Append an entry. On return it is durable and folded; entries are in the order in which this was called.
 

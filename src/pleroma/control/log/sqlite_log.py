@@ -186,6 +186,11 @@ class SqliteLog:
             raise EntriesDropped(f"the log begins at {first} by now", field="after", value=after)
         raise LogDamaged(f"entry {after + 1} is missing", field=str(self._file.path), value=after + 1)
 
+    @property
+    def following_failure(self) -> LogError | None:
+        """Nobody else appends, so there is nothing to hear of."""
+        return None
+
     def wait_beyond(self, position: Position, seconds: float) -> Position:  # noqa: ARG002
         """Nobody else appends, so there is nothing to wait for."""
         return self.head

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -35,6 +35,7 @@ from pleroma.service.http.connections.descriptors import free_descriptors
 from pleroma.service.http.context import schema_named
 from pleroma.service.http.forgery.event_keys import EventKeys
 from pleroma.service.http.gate import Gate
+from pleroma.service.http.health.service_health import HealthReason, HealthReport
 from pleroma.service.http.json_answers import json_response
 from pleroma.service.http.limits import BodyLimit, Buckets
 from pleroma.service.http.metrics import CONTENT_TYPE, Metrics, RequestMeter
@@ -169,15 +170,22 @@ def create_gate_app(
     return app
 
 
+def _reasons(desk: GateDesk) -> Iterator[HealthReason]:
+    """Why this gate cannot do its work: by the same parts as the leading process, so that tools read both."""
+    if (failure := desk.controller.log_failure) is not None:
+        yield HealthReason("log", "failing", failure.reason)
+    if desk.lead() is None:
+        yield HealthReason("lead", "degraded", "no process leads at the moment")
+
+
 def _health(desk: GateDesk, metrics: Metrics) -> APIRouter:
     router = APIRouter(tags=["health"])
 
     @router.get("/health")
     async def condition() -> Response:
-        lead = desk.lead()
-        reasons = [] if lead else [{"code": "no_lead", "reason": "no process tells the switches at the moment"}]
-        answer: dict[str, Any] = {"status": "ok" if lead else "degraded", "version": pleroma.__version__}
-        answer |= {"position": desk.controller.position, "reasons": reasons}
+        lead, report = desk.lead(), HealthReport.of(_reasons(desk))
+        answer: dict[str, Any] = {"status": report.status, "version": pleroma.__version__}
+        answer |= {"position": desk.controller.position, "reasons": [each._asdict() for each in report.reasons]}
         return json_response(answer | {"role": "gate", "lead": lead.holder if lead else None})
 
     @router.get("/health/live", status_code=204)
@@ -186,8 +194,8 @@ def _health(desk: GateDesk, metrics: Metrics) -> APIRouter:
 
     @router.get("/health/ready", status_code=204)
     async def ready() -> Response:
-        if desk.lead() is None:
-            return problems.problem_response(NotReady("no process leads at the moment", field="lead"))
+        for part, _, reason in _reasons(desk):
+            return problems.problem_response(NotReady(reason, field=part))
         return Response(status_code=204)
 
     @router.get("/metrics")

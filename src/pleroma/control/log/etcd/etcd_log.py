@@ -117,6 +117,12 @@ class EtcdLog:
         """The position of the last entry."""
         return self._read_head().head.position
 
+    @property
+    def following_failure(self) -> LogError | None:
+        """Why what others append cannot be heard of at the moment, as far as somebody has waited for it."""
+        watch = self._watch
+        return None if watch is None else watch.failure
+
     def append(self, bodies: Sequence[bytes]) -> Position:
         """Append entries one behind the other, durably, all or none; returns the position of the first.
 

@@ -28,6 +28,8 @@ class KeyWatch:
 
     def __init__(self, gateway: EtcdGateway, key: bytes, *, idle_seconds: float = IDLE_WATCH_SECONDS) -> None:
         self.key = key
+        self.failure: LogError | None = None
+        """Why nothing is known of the key at the moment: no member answers."""
         self._gateway = gateway
         self._idle_seconds = idle_seconds
         self._changed = threading.Condition()
@@ -71,7 +73,11 @@ class KeyWatch:
 
     def _follow(self) -> None:
         """Read the key, then follow it until nothing was heard for a while. LogError when that cannot be."""
-        answer = self._gateway.look([find(self.key)])
+        try:
+            answer = self._gateway.look([find(self.key)])
+        except LogError as error:
+            self.failure = error
+            raise
         self._hear(answer.found[0].only)
         with self._gateway.watch(self.key, answer.revision + 1, idle_seconds=self._idle_seconds) as stream:
             with self._changed:
@@ -90,5 +96,5 @@ class KeyWatch:
 
     def _hear(self, change: StoredKey | None) -> None:
         with self._changed:
-            self._current, self._is_known = change, True
+            self._current, self._is_known, self.failure = change, True, None
             self._changed.notify_all()

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from typing import Literal, NamedTuple, get_args
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Literal, NamedTuple, Self, get_args
 
 from prometheus_client.core import Metric
 
@@ -25,7 +25,9 @@ UNCONFIRMED_TOO_LONG_SECONDS = 5.0
 """A switch that has not confirmed a change for so long is a reason to worry."""
 
 HealthStatus = Literal["ok", "degraded", "failing"]
-HealthPart = Literal["service", "log", "snapshots", "switches", "links", "hosts", "rules", "tables", "above", "lake"]
+HealthPart = Literal[
+    "service", "log", "lead", "snapshots", "switches", "links", "hosts", "rules", "tables", "above", "lake"
+]
 
 
 class HealthReason(NamedTuple):
@@ -39,6 +41,13 @@ class HealthReason(NamedTuple):
 class HealthReport(NamedTuple):
     status: HealthStatus
     reasons: tuple[HealthReason, ...]
+
+    @classmethod
+    def of(cls, reasons: Iterable[HealthReason]) -> Self:
+        """The worst of the reasons decides."""
+        known = tuple(reasons)
+        found: list[HealthStatus] = ["ok", *(each.status for each in known)]
+        return cls(max(found, key=get_args(HealthStatus).index), known)
 
     @property
     def line(self) -> str:
@@ -64,9 +73,7 @@ class ServiceHealth:
         self._closing = closing
 
     def report(self) -> HealthReport:
-        reasons = tuple(self._reasons())
-        found: list[HealthStatus] = ["ok", *(each.status for each in reasons)]
-        return HealthReport(max(found, key=get_args(HealthStatus).index), reasons)
+        return HealthReport.of(self._reasons())
 
     def _reasons(self) -> Iterator[HealthReason]:
         controller = self._controller
